@@ -18,9 +18,9 @@ from dbsp.kernels import (
 )
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.run_tables import run_entry
-from dbsp.parallel import packed_sum
+from dbsp.parallel import packed_sum, range_sort
 from dbsp.parallel.packed_sum import sum_parts
-from dbsp.parallel.range_sort import pays, rearrange, sort_parts, sorts_in_place
+from dbsp.parallel.range_sort import rearrange, sort_parts, sorts_in_place
 
 LEAST_IN_PLACE = 1 << 16
 """Smaller batches are copied: their memory does not count."""
@@ -133,7 +133,7 @@ class Batch:
         batch = held[0]
         size = len(batch.weights)
         del batch
-        if size < LEAST_IN_PLACE or not sorts_in_place() or not _is_sole(held):
+        if size < LEAST_IN_PLACE or not _is_sole(held) or not sorts_in_place(held[0].rows):
             return None
         rows, weights = held[0].rows, held[0].weights
         held.clear()
@@ -197,12 +197,12 @@ def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | No
     packed = sum_parts(parts, owned=owned) if size >= packed_sum.LARGE and arity else None
     if packed is not None:
         batch = Batch(*packed)
-    elif owned and size >= LEAST_IN_PLACE and sorts_in_place():
+    elif size >= range_sort.LARGE and arity:  # the rows do not fit a word
+        batch = Batch(*sort_parts(parts, np.arange(arity), owned=owned))
+    elif owned and size >= LEAST_IN_PLACE:
         batch = Batch(*consolidate_owned(*_moved(parts, size)))
         if 2 * len(batch) < size:
             batch = Batch(batch.rows.copy(), batch.weights.copy())  # releases the rest of the memory
-    elif pays(size, arity):
-        batch = Batch(*sort_parts(parts, np.arange(arity), owned=owned))
     elif len(parts) == 1 and not owned:
         batch = Batch(*consolidate(*parts[0]))
     else:

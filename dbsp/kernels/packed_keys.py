@@ -1,4 +1,4 @@
-"""Rows packed into 64-bit words, which a radix sort sorts.
+"""Rows packed into words of 64 bits, which a radix sort sorts.
 
 Words are unsigned; they are in int64 arrays, so that they may be in the memory of rows.
 """
@@ -13,17 +13,26 @@ from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 
 @kernel
-def plan_words(rows: Rows, columns: Codes) -> tuple[Codes, Codes, Codes, Codes, int]:
-    """Lay the columns out in words: (minimum, shift, word per column, bits per word, words).
+def bits_between(smallest: int, largest: int) -> int:
+    """Return how many bits the differences of values to the smallest one take."""
+    span = np.uint64(largest) - np.uint64(smallest)
+    bits = 0
+    while span != np.uint64(0):
+        bits += 1
+        span >>= np.uint64(1)
+    return bits
 
-    Word 0 is the least significant. Each column gets the bits that its value range needs.
+
+@kernel
+def plan_word(rows: Rows, columns: Codes) -> tuple[Codes, Codes, int]:
+    """Lay the columns out in a word: (minimum, shift, bits); they do not fit if `bits` is above 64.
+
+    Each column gets the bits that its value range needs, the last column the lowest ones.
     """
     n, k = rows.shape[0], columns.shape[0]
     low = np.empty(k, np.int64)
     shift = np.empty(k, np.int64)
-    word = np.empty(k, np.int64)
-    used = np.zeros(k, np.int64)
-    words = 0
+    used = 0
     for place in range(k - 1, -1, -1):
         c = columns[place]
         smallest = rows[0, c]
@@ -34,30 +43,22 @@ def plan_words(rows: Rows, columns: Codes) -> tuple[Codes, Codes, Codes, Codes, 
                 smallest = value
             elif value > largest:
                 largest = value
-        span = np.uint64(largest) - np.uint64(smallest)
-        bits = 0
-        while span != np.uint64(0):
-            bits += 1
-            span >>= np.uint64(1)
-        if used[words] + bits > 64:
-            words += 1
         low[place] = smallest
-        shift[place] = used[words]
-        word[place] = words
-        used[words] += bits
-    return low, shift, word, used, words + 1
+        shift[place] = used
+        used += bits_between(smallest, largest)
+        if used > 64:
+            break
+    return low, shift, used
 
 
 @kernel
-def pack_keys(
-    rows: Rows, columns: Codes, low: Codes, shift: Codes, word: Codes, at_word: int, keys: Codes
-) -> None:
-    """Write one word of each row to `keys`, which may be the start of the memory of `rows`."""
+def pack_keys(rows: Rows, columns: Codes, low: Codes, shift: Codes, keys: Codes) -> None:
+    """Write the word of each row to `keys`, which may be the start of the memory of `rows`."""
     n, k = rows.shape[0], columns.shape[0]
     for i in range(n):
         key = np.uint64(0)
         for c in range(k):
-            if word[c] == at_word and shift[c] < 64:
+            if shift[c] < 64:
                 key |= (np.uint64(rows[i, columns[c]]) - np.uint64(low[c])) << np.uint64(shift[c])
         keys[i] = np.int64(key)
 

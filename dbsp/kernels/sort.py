@@ -1,9 +1,10 @@
 """Sorting and consolidation of rows: the canonical form of a Z-set.
 
-Rows are packed into as few 64-bit words as their value ranges allow, and a least-significant-digit
-radix sort sorts the words. Most relations (ids of a few million) fit one word; then no rows are
-moved, since the sorted keys are unpacked again. The keys are sorted in the memory of the result, so
-that a sort allocates its result only.
+A row that fits a word of 64 bits, by the ranges of its columns, is packed into one, and a
+least-significant-digit radix sort sorts the words. Most relations do (ids of a few million). Then
+no rows are moved, since the sorted keys are unpacked again. The keys are sorted in the memory of
+the result, so that a sort allocates its result only. `dbsp.kernels.row_order` sorts
+wider rows.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ import numpy as np
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import copy_codes, first_codes, first_rows
 from dbsp.kernels.jit import kernel
-from dbsp.kernels.packed_keys import pack_keys, plan_words, radix_sort, sum_equal_keys, unpack_keys
+from dbsp.kernels.packed_keys import pack_keys, plan_word, radix_sort, sum_equal_keys, unpack_keys
+from dbsp.kernels.row_order import FEW, compare_columns, row_order
 from dbsp.kernels.wide_sums import add_wide, fit_weight
-
-_SMALL = 48  # up to this size an insertion sort is faster than the packed sort
 
 
 @kernel
@@ -29,47 +29,11 @@ def compare_rows(a: Rows, i: int, b: Rows, j: int, k: int) -> int:
 
 
 @kernel
-def compare_columns(rows: Rows, i: int, j: int, columns: Codes) -> int:
-    """Return -1, 0 or 1: whether these columns of row i sort before, with or after row j."""
-    for c in columns:
-        if rows[i, c] != rows[j, c]:
-            return -1 if rows[i, c] < rows[j, c] else 1
-    return 0
-
-
-@kernel
 def _is_sorted(rows: Rows, columns: Codes) -> bool:
     for i in range(1, rows.shape[0]):  # noqa: SIM110  (a generator does not compile)
         if compare_columns(rows, i - 1, i, columns) > 0:
             return False
     return True
-
-
-@kernel
-def _sort_order(rows: Rows, columns: Codes) -> Codes:
-    """Return the stable permutation that sorts the rows by these columns."""
-    n = rows.shape[0]
-    order = np.arange(n)
-    if n <= _SMALL:
-        for i in range(1, n):
-            row = order[i]
-            j = i - 1
-            while j >= 0 and compare_columns(rows, order[j], row, columns) > 0:
-                order[j + 1] = order[j]
-                j -= 1
-            order[j + 1] = row
-        return order
-    low, shift, word, used, words = plan_words(rows, columns)
-    order_to = np.empty(n, np.int64)
-    keys = np.empty(n, np.int64)
-    keys_to = np.empty(n, np.int64)
-    for at_word in range(words):
-        pack_keys(rows, columns, low, shift, word, at_word, keys_to)
-        for i in range(n):
-            keys[i] = keys_to[order[i]]
-        if radix_sort(keys, keys_to, order, order_to, True, 0, used[at_word]):
-            order, order_to = order_to, order
-    return order
 
 
 @kernel
@@ -126,7 +90,7 @@ def _leading(order: Codes) -> int:
 @kernel
 def _sorted_by_order(rows: Rows, weights: Codes, columns: Codes, leading: int) -> tuple[Rows, Codes]:
     n, k = rows.shape[0], columns.shape[0]
-    order = _sort_order(rows, columns[:leading])
+    order = row_order(rows, columns[:leading])
     sorted_rows = np.empty((n, k), np.int64)
     sorted_weights = np.empty(n, np.int64)
     for i in range(n):
@@ -160,17 +124,17 @@ def _consolidate(
         found = out_rows if out_rows.shape[0] == n else np.empty((n, k), np.int64)
         sums = out_weights if out_weights.shape[0] == n else np.empty(n, np.int64)
         return _first(found, sums, _sum_equal(rows, weights, columns, found, sums))
-    if n <= _SMALL:
+    if n <= FEW:
         return _sorted_by_order(rows, weights, columns, leading)
-    low, shift, word, used, words = plan_words(rows, columns)
-    if words > 1:
+    low, shift, bits = plan_word(rows, columns)
+    if bits > 64:
         return _sorted_by_order(rows, weights, columns, leading)
     # The keys are at the start of the memory of the result, and move to its end and back.
     found = out_rows if out_rows.shape[0] == n else np.empty((n, k), np.int64)
     memory = found.reshape(n * k)
     keys = memory[:n]
     keys_to = memory[(k - 1) * n :] if k > 1 else np.empty(n, np.int64)
-    pack_keys(rows, columns, low, shift, word, 0, keys)
+    pack_keys(rows, columns, low, shift, keys)
     skip = shift[leading - 1]
     units = True
     for i in range(n):
@@ -178,21 +142,21 @@ def _consolidate(
             units = False
             break
     if units and distinct:
-        moved = radix_sort(keys, keys_to, out_weights, out_weights, False, skip, used[0])
-        unpack_keys(keys_to if moved else keys, n, moved, low, shift, used[0], found)
+        moved = radix_sort(keys, keys_to, out_weights, out_weights, False, skip, bits)
+        unpack_keys(keys_to if moved else keys, n, moved, low, shift, bits, found)
         return found, out_weights
     # Weights that are all 1 are not sorted: the result gets the counts of equal keys.
     sums = out_weights if out_weights.shape[0] == n else np.empty(n, np.int64)
     if not units:
         copy_codes(weights, 0, sums, 0, n)
     sums_to = np.empty(0 if units else n, np.int64)
-    moved = radix_sort(keys, keys_to, sums, sums_to, not units, skip, used[0])
+    moved = radix_sort(keys, keys_to, sums, sums_to, not units, skip, bits)
     if moved:
         keys = keys_to
         if not units:
             sums = sums_to
     size = sum_equal_keys(keys, sums, units, sums)
-    unpack_keys(keys, size, moved, low, shift, used[0], found)
+    unpack_keys(keys, size, moved, low, shift, bits, found)
     return _first(found, sums, size)
 
 
@@ -225,9 +189,9 @@ def sort_owned(rows: Rows) -> Rows:
     columns = np.arange(k)
     if k == 0 or _is_sorted(rows, columns):
         return rows
-    low, shift, word, used, words = plan_words(rows, columns)
-    if words > 1 or n <= _SMALL:
-        order = _sort_order(rows, columns)
+    low, shift, bits = plan_word(rows, columns)
+    if bits > 64 or n <= FEW:
+        order = row_order(rows, columns)
         found = np.empty((n, k), np.int64)
         for i in range(n):
             for c in range(k):
@@ -237,10 +201,10 @@ def sort_owned(rows: Rows) -> Rows:
     memory = rows.reshape(n * k)
     keys = memory[:n]
     keys_to = memory[(k - 1) * n :] if k > 1 else np.empty(n, np.int64)
-    pack_keys(rows, columns, low, shift, word, 0, keys)
+    pack_keys(rows, columns, low, shift, keys)
     none = np.empty(0, np.int64)
-    moved = radix_sort(keys, keys_to, none, none, False, 0, used[0])
-    unpack_keys(keys_to if moved else keys, n, moved, low, shift, used[0], rows)
+    moved = radix_sort(keys, keys_to, none, none, False, 0, bits)
+    unpack_keys(keys_to if moved else keys, n, moved, low, shift, bits, rows)
     return rows
 
 

@@ -3,8 +3,8 @@
     rows  ->  ranges of about PIECE rows, by leading columns  ->  each range sorted in place
 
 A range fits the cache of the processor, in which a radix sort is several times as fast as in the
-main memory. This pays for the moves. Several threads count and move pieces of the rows, and then
-sort the ranges. The limits of the ranges are quantiles of a sample.
+main memory. This pays for the moves if several threads count and move pieces of the rows and sort
+the ranges, and for rows that do not fit a word. The limits of the ranges are quantiles of a sample.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from dbsp import kernels
-from dbsp.kernels import column_limits, consolidate_owned, find_ranges, move_to_ranges, range_keys
+from dbsp.kernels import (
+    column_limits,
+    consolidate_owned,
+    find_ranges,
+    move_to_ranges,
+    range_keys,
+    sort_owned,
+)
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.key_ranges import KEY_BITS
 from dbsp.kernels.thread_count import threads
@@ -34,6 +41,9 @@ PIECE = 1 << 15
 MOST_RANGES = 256
 """Rows are moved to so many ranges at a time: more places would not fit the cache."""
 
+WORD = 64
+"""Rows that fit so many bits are sorted as one number each."""
+
 FEW_THREADS = 4
 """Up to so many threads gain little from a sort by ranges over a sort in place."""
 
@@ -44,18 +54,24 @@ SAMPLES = 32
 """The limits of the ranges are estimated from so many rows per range."""
 
 
-def pays(rows: int, columns: int) -> bool:
-    """Return whether several threads sort so many rows faster than one."""
-    return rows >= LARGE and columns > 0 and threads() > 1
+def is_wide(rows: Codes) -> bool:
+    """Return whether rows are many and do not fit a word: one kernel sorts them in twice the time.
+
+    O(n) for many rows.
+    """
+    if len(rows) < LARGE or rows.shape[1] < 2:
+        return False
+    low, high = column_limits(rows, np.arange(rows.shape[1])).reshape(2, -1).tolist()
+    return sum([(most - least).bit_length() for least, most in zip(low, high, strict=True)]) > WORD
 
 
-def sorts_in_place() -> bool:
+def sorts_in_place(rows: Codes) -> bool:
     """Return whether one thread is to sort rows in their own memory if nobody else reads them.
 
-    A sort in place takes half of the processor time of a sort by ranges, and no more memory. Beyond
-    a few threads, the latter takes less time.
+    A sort in place takes half of the processor time of a sort by ranges, and no more memory, if the
+    rows fit a word. Beyond a few threads, the latter takes less time.
     """
-    return threads() <= FEW_THREADS
+    return threads() <= FEW_THREADS and not is_wide(rows)
 
 
 def consolidate(rows: Codes, weights: Codes) -> Part:
@@ -63,9 +79,23 @@ def consolidate(rows: Codes, weights: Codes) -> Part:
 
     As the kernel of this name. Raises OverflowError if the weight of a row is outside int64.
     """
-    if not pays(len(weights), rows.shape[1]):
+    if not _pays(rows):
         return kernels.consolidate(rows, weights)
     return sort_parts([(rows, weights)], np.arange(rows.shape[1]))
+
+
+def consolidate_sole(rows: Codes, weights: Codes) -> Part:
+    """As `consolidate`, for arrays that nobody else reads: the result may be in their memory."""
+    if len(rows) < LARGE or sorts_in_place(rows):
+        return consolidate_owned(rows, weights)
+    return sort_parts([(rows, weights)], np.arange(rows.shape[1]))
+
+
+def sort_sole(rows: Codes) -> Codes:
+    """Return different rows, sorted: nobody else reads them, and it may happen in their memory."""
+    if len(rows) < LARGE or sorts_in_place(rows):
+        return sort_owned(rows)
+    return sort_parts([(rows, np.ones(len(rows), np.int64))], np.arange(rows.shape[1]), distinct=True)[0]
 
 
 def rearrange(rows: Codes, weights: Codes, order: Codes) -> Part:
@@ -73,9 +103,14 @@ def rearrange(rows: Codes, weights: Codes, order: Codes) -> Part:
 
     As the kernel of this name: no weights mean that all of them are 1.
     """
-    if not pays(len(weights), rows.shape[1]):
+    if not _pays(rows):
         return kernels.rearrange(rows, weights, order)
     return sort_parts([(rows, weights)], order, distinct=True)
+
+
+def _pays(rows: Codes) -> bool:
+    """Return whether a sort by ranges takes less time than one call of a kernel."""
+    return len(rows) >= LARGE and rows.shape[1] > 0 and (threads() > 1 or is_wide(rows))
 
 
 def sort_parts(parts: list[Part], columns: Codes, *, distinct: bool = False, owned: bool = False) -> Part:

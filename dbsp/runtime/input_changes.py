@@ -38,13 +38,13 @@ from dbsp.data.table_forms import (
 from dbsp.data.weights import overflow_text
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError, WeightOverflowError, shorten
-from dbsp.kernels import assert_runs, consolidate_owned, replace_by_key
+from dbsp.kernels import assert_runs, replace_by_key
 from dbsp.kernels.arrays import Codes, Mask, StoredRows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.narrow_rows import empty_rows, widened
 from dbsp.lazy_dataclass import dataclass
 from dbsp.parallel.narrow_sort import sort_narrow
-from dbsp.parallel.range_sort import consolidate
+from dbsp.parallel.range_sort import consolidate, consolidate_sole
 from dbsp.runtime.ports import InputPort
 
 
@@ -338,12 +338,12 @@ def net_change(pieces: Sequence[Piece], port: InputPort, owned: bool = False) ->
                 if owned and not port.key and weights[0] in (1, -1) and (weights == weights[0]).all():
                     # Equal changes of one row: any of them is the last one.
                     sign = weights[0]
-                    codes, weights = consolidate_owned(codes, weights)
+                    codes, weights = consolidate_sole(codes, weights)
                     weights[:] = sign
                 else:
                     codes, weights = _last_changes(codes, weights, port)
             elif owned:
-                codes, weights = consolidate_owned(codes, weights)
+                codes, weights = consolidate_sole(codes, weights)
             else:
                 codes, weights = consolidate(codes, weights)
         except OverflowError as error:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dbsp.kernels import narrow_rows, sort_owned, transpose_pairs
+from dbsp.kernels import narrow_rows, transpose_pairs
 from dbsp.kernels.arrays import Codes, Rows, StoredRows
 from dbsp.kernels.growing_memory import empty_array
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.narrow_rows import empty_rows, first_in_place, fit_narrow, narrowed, widened
 from dbsp.kernels.run_tables import merge_some, run_entry
 from dbsp.parallel.narrow_sort import sort_narrow
+from dbsp.parallel.range_sort import sort_sole
 from dbsp.parallel.split_merge import merge_in_pieces, pays
 from dbsp.state.run_file import RunFile
 
@@ -88,9 +89,9 @@ class SortedRun:
         Nobody else may read the rows. O(n) for each 11 bits of a row.
         """
         if codes.itemsize == 8:
-            return SortedRun.of_set(sort_owned(widened(codes)))
+            return SortedRun.of_set(sort_sole(widened(codes)))
         if not sort_narrow(codes, np.arange(codes.shape[1])):
-            codes = narrowed(sort_owned(widened(codes)))
+            codes = narrowed(sort_sole(widened(codes)))
         return SortedRun.of_ones(codes)
 
     @staticmethod

@@ -70,6 +70,45 @@ def test_the_sum_of_parts(parts: list[Part], owned: bool, chance: random.Random)
     assert not owned or not copies
 
 
+@given(batches(weights))
+def test_rows_that_nobody_else_reads(parts: list[Part]) -> None:
+    rows, given_weights = together(parts)
+    different = np.unique(rows, axis=0)
+    shuffled = different[np.random.default_rng(len(rows)).permutation(len(different))]
+    try:
+        expected = plain(kernels.consolidate(rows, given_weights))
+    except OverflowError as error:
+        expected = str(error)  # type: ignore[assignment]
+    for threads in THREADS:
+        with small_pieces(threads):
+            try:
+                found = plain(range_sort.consolidate_sole(rows.copy(), given_weights.copy()))
+            except OverflowError as error:
+                found = str(error)  # type: ignore[assignment]
+            sorted_rows = range_sort.sort_sole(shuffled.copy())
+        assert found == expected
+        assert sorted_rows.tolist() == different.tolist()
+
+
+@pytest.mark.parametrize(
+    ("columns", "wide"),
+    [
+        ([(0, 2**32 - 1)] * 2, False),
+        ([(0, 2**32 - 1), (0, 2**32)], True),
+        ([(-(2**63), 2**63 - 1)], False),
+        ([(-(2**63), 2**63 - 1), (5, 5)], False),
+        ([(-(2**63), 2**63 - 1), (5, 6)], True),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_wide_rows_are_sorted_by_ranges(columns: list[tuple[int, int]], wide: bool, threads: int) -> None:
+    rows = np.array([[low for low, _ in columns], [high for _, high in columns]] * 20)
+    with small_pieces(threads):
+        assert range_sort.is_wide(rows) == wide
+        assert range_sort.sorts_in_place(rows) == (threads <= 4 and not wide)
+        assert not range_sort.is_wide(rows[: range_sort.LARGE - 1])
+
+
 @given(batches(st.sampled_from([1, 1, -1, 2])), st.randoms(use_true_random=False))
 def test_rearranged_rows(parts: list[Part], chance: random.Random) -> None:
     rows, sums = consolidate(*together(parts))
