@@ -15,6 +15,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT, STR, list_type
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.errors import InvariantError, expect_present
+from dbsp.kernels import is_sorted
 from dbsp.kernels.narrow_rows import LARGE, empty_rows
 from dbsp.parallel.narrow_sort import CACHED
 from dbsp.parallel.packed_sum import sum_parts
@@ -210,7 +211,7 @@ def _sort_ranges() -> None:
     """Sort rows as a large batch is sorted by several threads."""
     rows = np.array([[3, 1], [1, 2], [3, 1]])
     found, weights = sort_parts([(rows, np.ones(3, np.int64))], np.arange(2))
-    if found.tolist() != [[1, 2], [3, 1]] or weights.tolist() != [1, 2]:
+    if found.tolist() != [[1, 2], [3, 1]] or weights.tolist() != [1, 2] or not is_sorted(found):
         raise InvariantError("expected sorted rows in the warm-up")
     if sum_parts([(rows, np.ones(3, np.int64))]) is None:
         raise InvariantError("expected packed rows in the warm-up")

@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from os import path as _path
 from typing import TYPE_CHECKING, Any
 
@@ -217,7 +218,8 @@ if not TYPE_CHECKING:  # a type checker reports unknown names itself
 
 
 def _unknown(name: str) -> Exception:
-    if not name.startswith("_"):
+    # `from dbsp import kernels` needs an error here before it imports the module.
+    if not name.startswith("_") and find_spec(f"dbsp.{name}") is None:
         advice = import_module("dbsp.expressions.foreign_names").FUNCTIONS.get(name)
         if advice is not None:  # `from dbsp import name` would hide the text of an AttributeError
             return ImportError(f"dbsp has no '{name}'; write {advice} in group_by(...).agg(...)")

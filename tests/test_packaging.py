@@ -160,6 +160,15 @@ def test_a_clone_without_symbolic_links_says_what_to_do(tmp_path: Path) -> None:
     assert f"{clone}/dbsp/__init__.py" in done.stdout
 
 
+def test_a_package_can_be_the_first_import() -> None:
+    for code in (
+        "import sys; from dbsp import kernels; print('dbsp.expressions' in sys.modules)",
+        "import dbsp.parallel.range_sort; print(False)",
+    ):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout == "False\n"
+
+
 def test_importing_the_package_loads_no_heavy_module() -> None:
     code = "import sys, dbsp; print([m for m in ('numba', 'pyarrow', 'typer', 'lark') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,8 +11,8 @@ from dbsp.kernels import (
     consolidate,
     consolidate_few,
     consolidate_owned,
+    is_sorted,
     merge_runs,
-    project,
     sort_owned,
     subtract_runs,
 )
@@ -20,7 +20,7 @@ from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.run_tables import run_entry
 from dbsp.parallel import packed_sum, range_sort
 from dbsp.parallel.packed_sum import sum_parts
-from dbsp.parallel.range_sort import rearrange, sort_parts, sorts_in_place
+from dbsp.parallel.range_sort import project, rearrange, sort_parts, sorts_in_place
 
 LEAST_IN_PLACE = 1 << 16
 """Smaller batches are copied: their memory does not count."""
@@ -128,13 +128,16 @@ class Batch:
     def rearrange_sole(held: list[Batch], order: Codes) -> Batch | None:
         """Remove the batch from the list and return it as `rearranged`, sorted in its own memory.
 
+        Wide rows are moved to other memory, and their own is released before they are sorted.
         Returns None, and changes nothing, if it is small or if anybody else may read it.
         """
         batch = held[0]
         size = len(batch.weights)
         del batch
-        if size < LEAST_IN_PLACE or not _is_sole(held) or not sorts_in_place(held[0].rows):
+        if size < LEAST_IN_PLACE or not _is_sole(held):
             return None
+        if not sorts_in_place(held[0].rows):
+            return _rearranged_by_ranges(held, order) if size >= range_sort.LARGE else None
         rows, weights = held[0].rows, held[0].weights
         held.clear()
         for at in range(0, size, LEAST_IN_PLACE):
@@ -146,6 +149,15 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"Batch({len(self)} rows x {self.arity})"
+
+
+def _rearranged_by_ranges(held: list[Batch], order: Codes) -> Batch:
+    """Remove the only batch of a list and return it as `rearranged`; nobody else reads it."""
+    weights = held[0].weights
+    parts = [(held[0].rows, weights)]
+    held.clear()
+    rows, sums = sort_parts(parts, order, distinct=True, owned=True)
+    return Batch(rows, sums if len(sums) else weights)
 
 
 def _is_sole(held: list[Batch]) -> bool:
@@ -197,7 +209,8 @@ def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | No
     packed = sum_parts(parts, owned=owned) if size >= packed_sum.LARGE and arity else None
     if packed is not None:
         batch = Batch(*packed)
-    elif size >= range_sort.LARGE and arity:  # the rows do not fit a word
+    elif size >= range_sort.LARGE and arity and (len(parts) > 1 or not is_sorted(parts[0][0])):
+        # The rows do not fit a word.
         batch = Batch(*sort_parts(parts, np.arange(arity), owned=owned))
     elif owned and size >= LEAST_IN_PLACE:
         batch = Batch(*consolidate_owned(*_moved(parts, size)))

@@ -10,8 +10,8 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import InputError, WeightOverflowError, counted, shorten, wrong_argument
-from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
+from dbsp.parallel.range_sort import consolidate
 
 
 def consolidated(rows: Codes, weights: Codes | None) -> Batch:

@@ -26,8 +26,8 @@ from dbsp.datomic.relation_key import Order, RelationKey, current_facts
 from dbsp.datomic.relation_rows import boxed, canonical, datoms_of, rows_of_relation
 from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.errors import InvariantError
-from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
+from dbsp.parallel.range_sort import consolidate
 from dbsp.runtime.scope_state import MERGE_FACTOR, MERGE_FUEL
 from dbsp.state.journal import Journalled
 from dbsp.state.sorted_run import SortedRun

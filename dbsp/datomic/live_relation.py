@@ -6,8 +6,9 @@ import numpy as np
 
 from dbsp.data.batch import Batch
 from dbsp.datomic.relation_key import Order, RelationKey
-from dbsp.kernels import consolidate, gather
+from dbsp.kernels import gather
 from dbsp.kernels.arrays import Codes
+from dbsp.parallel.range_sort import consolidate
 from dbsp.state.journal import Journalled
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.trace import Trace

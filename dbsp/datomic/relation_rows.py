@@ -14,8 +14,9 @@ from dbsp.data.plain_codes import code_float
 from dbsp.data.types import OBJECT, Type
 from dbsp.datomic.datom_log import DatomLog
 from dbsp.datomic.relation_key import COLUMNS, RelationKey
-from dbsp.kernels import consolidate, project
+from dbsp.kernels import project
 from dbsp.kernels.arrays import Codes
+from dbsp.parallel.range_sort import consolidate
 
 if TYPE_CHECKING:
     from dbsp.datomic.database_schema import Schema

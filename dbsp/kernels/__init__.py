@@ -74,6 +74,7 @@ has_many_pairs = entry(grouped_pairs.has_many_pairs)
 hash_runs = entry(placing.hash_runs)
 intern_rows = entry(hashing.intern_rows)
 intersect_lists = entry(prefix_lists.intersect_lists)
+is_sorted = entry(sort.is_sorted)
 join_bands = entry(matches.join_bands)
 join_by_groups = entry(grouped_pairs.join_by_groups)
 join_intervals = entry(interval_matches.join_intervals)
@@ -168,6 +169,7 @@ __all__ = [
     "hash_runs",
     "intern_rows",
     "intersect_lists",
+    "is_sorted",
     "join_bands",
     "join_by_groups",
     "join_intervals",

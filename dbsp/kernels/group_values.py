@@ -10,9 +10,9 @@ from dbsp.kernels.jit import add_product, add_weights, codes_at, kernel
 from dbsp.kernels.joined_versions import join_versions
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
-from dbsp.kernels.row_order import compare_columns
 from dbsp.kernels.run_ends import next_row, take_row
 from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
+from dbsp.kernels.wide_order import compare_columns
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 # The measures of accumulators, as in `columns` below.

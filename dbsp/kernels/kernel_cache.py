@@ -79,6 +79,7 @@ _USUAL = {
     "find_ranges",
     "find_shards",
     "has_many_pairs",
+    "is_sorted",
     "join_runs",
     "merge_backward",
     "merge_runs",

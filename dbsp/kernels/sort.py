@@ -3,7 +3,7 @@
 A row that fits a word of 64 bits, by the ranges of its columns, is packed into one, and a
 least-significant-digit radix sort sorts the words. Most relations do (ids of a few million). Then
 no rows are moved, since the sorted keys are unpacked again. The keys are sorted in the memory of
-the result, so that a sort allocates its result only. `dbsp.kernels.row_order` sorts
+the result, so that a sort allocates its result only. `dbsp.kernels.wide_order` sorts
 wider rows.
 """
 
@@ -15,7 +15,7 @@ from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import copy_codes, first_codes, first_rows
 from dbsp.kernels.jit import kernel
 from dbsp.kernels.packed_keys import pack_keys, plan_word, radix_sort, sum_equal_keys, unpack_keys
-from dbsp.kernels.row_order import FEW, compare_columns, row_order
+from dbsp.kernels.wide_order import FEW, compare_columns, row_order
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 
@@ -34,6 +34,12 @@ def _is_sorted(rows: Rows, columns: Codes) -> bool:
         if compare_columns(rows, i - 1, i, columns) > 0:
             return False
     return True
+
+
+@kernel
+def is_sorted(rows: Rows) -> bool:
+    """Return whether the rows are in ascending order. O(n) up to the first one that is not."""
+    return _is_sorted(rows, np.arange(rows.shape[1]))
 
 
 @kernel

@@ -20,6 +20,7 @@ from dbsp.kernels import (
     column_limits,
     consolidate_owned,
     find_ranges,
+    is_sorted,
     move_to_ranges,
     range_keys,
     sort_owned,
@@ -54,14 +55,15 @@ SAMPLES = 32
 """The limits of the ranges are estimated from so many rows per range."""
 
 
-def is_wide(rows: Codes) -> bool:
+def is_wide(rows: Codes, columns: Codes | None = None) -> bool:
     """Return whether rows are many and do not fit a word: one kernel sorts them in twice the time.
 
-    O(n) for many rows.
+    Only these columns count, if they are given. O(n) for many rows.
     """
-    if len(rows) < LARGE or rows.shape[1] < 2:
+    chosen = np.arange(rows.shape[1]) if columns is None else columns
+    if len(rows) < LARGE or len(chosen) < 2:
         return False
-    low, high = column_limits(rows, np.arange(rows.shape[1])).reshape(2, -1).tolist()
+    low, high = column_limits(rows, chosen).reshape(2, -1).tolist()
     return sum([(most - least).bit_length() for least, most in zip(low, high, strict=True)]) > WORD
 
 
@@ -79,21 +81,28 @@ def consolidate(rows: Codes, weights: Codes) -> Part:
 
     As the kernel of this name. Raises OverflowError if the weight of a row is outside int64.
     """
-    if not _pays(rows):
+    if len(weights) < LARGE or not _pays(rows) or is_sorted(rows):
         return kernels.consolidate(rows, weights)
     return sort_parts([(rows, weights)], np.arange(rows.shape[1]))
 
 
 def consolidate_sole(rows: Codes, weights: Codes) -> Part:
     """As `consolidate`, for arrays that nobody else reads: the result may be in their memory."""
-    if len(rows) < LARGE or sorts_in_place(rows):
+    if len(rows) < LARGE or sorts_in_place(rows) or is_sorted(rows):
         return consolidate_owned(rows, weights)
     return sort_parts([(rows, weights)], np.arange(rows.shape[1]))
 
 
+def project(rows: Codes, weights: Codes, columns: Codes) -> Part:
+    """Return these columns of the rows, consolidated. As the kernel of this name."""
+    if len(weights) < LARGE or not is_wide(rows, columns):
+        return kernels.project(rows, weights, columns)
+    return sort_parts([(rows, weights)], columns)
+
+
 def sort_sole(rows: Codes) -> Codes:
     """Return different rows, sorted: nobody else reads them, and it may happen in their memory."""
-    if len(rows) < LARGE or sorts_in_place(rows):
+    if len(rows) < LARGE or sorts_in_place(rows) or is_sorted(rows):
         return sort_owned(rows)
     return sort_parts([(rows, np.ones(len(rows), np.int64))], np.arange(rows.shape[1]), distinct=True)[0]
 

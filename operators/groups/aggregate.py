@@ -37,15 +37,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
 from dbsp.expressions.readable_text import plain_name
-from dbsp.kernels import (
-    change_accumulators,
-    change_extremes,
-    change_groups,
-    consolidate,
-    leading,
-    means,
-    replace_rows,
-)
+from dbsp.kernels import change_accumulators, change_extremes, change_groups, leading, means, replace_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
@@ -65,6 +57,7 @@ from dbsp.operators.groups.timed_bounds_step import BoundedGroups
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.time.forgetting import ForgettingOperator, ForgettingStep
 from dbsp.operators.traces.arrange import arranged, expect_arrangement_of, expect_order, key_first
+from dbsp.parallel.range_sort import consolidate
 from dbsp.state.trace import Trace
 
 

@@ -28,13 +28,14 @@ from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.expressions.coded import limits
-from dbsp.kernels import accumulate, change_digits, consolidate, means, project
+from dbsp.kernels import accumulate, change_digits, means, project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.timed_bounds import GREATEST, LEAST
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.exact_results import NO_RUNS, float_sums
+from dbsp.parallel.range_sort import consolidate
 
 SUMMED = ("int", "float", "decimal", "duration")
 """The kinds of values that have sums."""

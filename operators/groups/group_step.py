@@ -34,13 +34,14 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.expressions.readable_text import plain_name
-from dbsp.kernels import consolidate, gather, project
+from dbsp.kernels import gather, project
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import Arrange, arranged, expect_order, in_own_order, order_of, trace_of
+from dbsp.parallel.range_sort import consolidate
 from dbsp.state.trace import Trace
 
 Reduce: TypeAlias = Callable[[Batch], Batch]

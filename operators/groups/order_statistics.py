@@ -26,7 +26,7 @@ from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
 from dbsp.data.values import decode_value
 from dbsp.errors import EvaluationError, SchemaError, UserFunctionError, cause_text, shorten
-from dbsp.kernels import change_digits, consolidate, divide_sorted, quantile_places, values_between
+from dbsp.kernels import change_digits, divide_sorted, quantile_places, values_between
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.float_results import FLOATS, HALF_EVEN, INTS
 from dbsp.kernels.limits import NULL
@@ -34,6 +34,7 @@ from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate_functions import GroupFunction, grouped
 from dbsp.operators.groups.exact_results import NO_RUNS, spread_codes
 from dbsp.operators.linear.row_functions import function_name
+from dbsp.parallel.range_sort import consolidate
 
 _FORMS = {"int": INTS, "float": FLOATS}
 """How to find a value between two of a kind, for the kernel `values_between`."""

@@ -29,7 +29,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT, Type
 from dbsp.errors import SchemaError
-from dbsp.kernels import accumulate, consolidate, replace_rows
+from dbsp.kernels import accumulate, replace_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_COUNTS
 from dbsp.kernels.limits import NULL
@@ -37,6 +37,7 @@ from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate import AccumulatedAggregate, AccumulatedAggregateStep, Aggregate
 from dbsp.operators.groups.aggregate_functions import accumulators
 from dbsp.operators.groups.exact_results import NO_RUNS
+from dbsp.parallel.range_sort import consolidate
 
 
 @dataclass(frozen=True)

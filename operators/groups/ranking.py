@@ -42,7 +42,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import CircuitError, SchemaError, counted
-from dbsp.kernels import consolidate, divide_sorted, leading_versions, project, shifted
+from dbsp.kernels import divide_sorted, leading_versions, project, shifted
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import NULL
@@ -60,6 +60,7 @@ from dbsp.operators.groups.order_statistics import refuse_null
 from dbsp.operators.groups.rank_step import DenseRankStep, RankStep
 from dbsp.operators.groups.version_column import VersionColumn
 from dbsp.operators.traces.arrange import arranged, order_of
+from dbsp.parallel.range_sort import consolidate
 
 MOST_COPIES = 1_000_000
 """The greatest weight of a row that row_number accepts."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.data.batch import Batch
-from dbsp.kernels import consolidate
+from dbsp.parallel.range_sort import consolidate
 
 
 class VersionColumn:

@@ -39,14 +39,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import CircuitError, SchemaError, ValueOutOfRangeError
-from dbsp.kernels import (
-    consolidate,
-    gather,
-    gather_bands,
-    nearest_present,
-    project,
-    register_run,
-)
+from dbsp.kernels import gather, gather_bands, nearest_present, project, register_run
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
@@ -54,6 +47,7 @@ from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.join import check_key_types, in_orders, joined_on, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
 from dbsp.operators.traces.arrange import arranged, expect_order, in_own_order, key_first, order_of
+from dbsp.parallel.range_sort import consolidate
 
 _ORDERED = ("int", "float", "decimal", "date", "time", "timestamp", "timestamptz", "duration")
 

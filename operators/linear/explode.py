@@ -24,9 +24,9 @@ from dbsp.data.nested_values import list_elements
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.errors import SchemaError, ValueOutOfRangeError
-from dbsp.kernels import consolidate
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
+from dbsp.parallel.range_sort import consolidate
 
 
 @dataclass(frozen=True)

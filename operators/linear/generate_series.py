@@ -23,9 +23,9 @@ from dbsp.data.types import Type
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, bind
 from dbsp.expressions.series import coded_series
-from dbsp.kernels import consolidate
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.row_functions import RowOperator
+from dbsp.parallel.range_sort import consolidate
 
 
 @dataclass(frozen=True)

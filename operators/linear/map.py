@@ -20,10 +20,10 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.expressions import Expression, bind
 from dbsp.expressions.readable_text import plain_name, readable
-from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.row_functions import RowOperator, call_per_row, function_name
+from dbsp.parallel.range_sort import consolidate
 
 
 @dataclass(frozen=True)

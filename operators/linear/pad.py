@@ -21,9 +21,9 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError
-from dbsp.kernels import consolidate
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
+from dbsp.parallel.range_sort import consolidate
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import STR
 from dbsp.errors import DbspError, EvaluationError, InputError, SchemaError, ValueOutOfRangeError, cause_text
 from dbsp.expressions import Expression
-from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.map import columns_text, computed_schema, evaluation
 from dbsp.operators.linear.row_functions import RowOperator, function_name
+from dbsp.parallel.range_sort import consolidate
 
 _FAILURES = (EvaluationError, ValueOutOfRangeError, InputError)
 """The errors that a row has no result with; others concern the whole tick."""

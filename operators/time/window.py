@@ -24,9 +24,9 @@ from dbsp.data.schema import Schema
 from dbsp.data.timestamps import TIME_RANGES
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
-from dbsp.kernels import consolidate
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 from dbsp.lazy_dataclass import dataclass
+from dbsp.parallel.range_sort import consolidate
 
 TIMES = ("int", "date", "timestamp", "timestamptz")
 

@@ -224,7 +224,7 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
             held = [held[0].sum()]
         rearrange = RunBatch if isinstance(held[0], RunBatch) else Batch
         batch = rearrange.rearrange_sole(held, self._order)
-        self._append(held[0].rearranged(self._order) if batch is None else batch)
+        self._append(held.pop().rearranged(self._order) if batch is None else batch)
 
     def _append(self, batch: Batch) -> None:
         self.out = batch

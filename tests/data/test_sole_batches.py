@@ -13,6 +13,8 @@ import pytest
 from dbsp.data import batch as batches
 from dbsp.data.batch import Batch, combine
 from dbsp.kernels import thread_count
+from dbsp.parallel import packed_sum, range_sort
+from dbsp.parallel.range_sort import sort_parts
 
 ORDER = np.array([1, 0], np.int64)
 
@@ -70,6 +72,37 @@ def test_shared_weights_of_one_do_not_change() -> None:
     held = [Batch(some().rows, ones)]
     found = Batch.rearrange_sole(held, ORDER)
     assert found is not None and found.weights.tolist() == ones.tolist() == [1] * 5
+
+
+WIDE = [[1, 2**40, 5], [2, -(2**40), 5], [3, 7, -(2**40)], [3, 2**41, 9]]
+
+
+@pytest.mark.parametrize("weights", [(1, 1, 1, 1), (1, -2, 3, -4)])
+@pytest.mark.parametrize("threads", [1, 2, 64])
+def test_wide_rows_are_sorted_by_ranges(
+    monkeypatch: pytest.MonkeyPatch, weights: tuple[int, ...], threads: int
+) -> None:
+    monkeypatch.setattr(range_sort, "LARGE", 4)
+    monkeypatch.setattr(thread_count, "_chosen", threads)
+    order = np.array([1, 0, 2], np.int64)
+    expected = Batch(np.array(WIDE), np.array(weights)).rearranged(order)
+    held = [Batch(np.array(WIDE), np.array(weights))]
+    calls = []
+    monkeypatch.setattr(batches, "sort_parts", lambda *a, **k: calls.append(k) or sort_parts(*a, **k))
+    found = Batch.rearrange_sole(held, order)
+    assert found is not None and not held and calls == [{"distinct": True, "owned": True}]
+    assert found.rows.tolist() == expected.rows.tolist()
+    assert found.weights.tolist() == expected.weights.tolist()
+
+
+def test_wide_rows_that_are_sorted_stay() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(range_sort, "LARGE", 4)
+        patch.setattr(packed_sum, "LARGE", 4)
+        patch.setattr(batches, "sort_parts", lambda *_, **__: pytest.fail("they are sorted"))
+        rows, weights = np.array(WIDE), np.ones(4, np.int64)
+        found = combine([(rows, weights)], owned=True)
+        assert found is not None and found.rows.tolist() == WIDE and found.rows is rows
 
 
 def test_small_batches_and_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:

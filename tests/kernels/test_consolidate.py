@@ -14,6 +14,7 @@ from dbsp.kernels import (
     consolidate,
     consolidate_few,
     consolidate_owned,
+    is_sorted,
     project,
     sort_owned,
     subtract_runs,
@@ -45,6 +46,14 @@ from tests.reference import Z
 def test_consolidate(case: tuple[int, Pairs]) -> None:
     arity, bag = case
     assert pairs_of(*consolidate(*arrays(bag, arity))) == model_pairs(reference.consolidate(bag))
+
+
+@given(st.integers(0, 3).flatmap(lambda k: st.tuples(st.just(k), bags(codes, k))))
+def test_is_sorted(case: tuple[int, Pairs]) -> None:
+    arity, bag = case
+    rows, _ = arrays(bag, arity)
+    assert is_sorted(rows) == (rows.tolist() == sorted(rows.tolist()))
+    assert is_sorted(rows[np.lexsort(rows.T[::-1])] if arity else rows)
 
 
 @given(st.integers(0, 4).flatmap(lambda k: st.tuples(st.just(k), bags(codes, k))))

@@ -8,7 +8,7 @@ import pytest
 from dbsp.kernels import sort_owned
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.kernels.row_order import FEW, row_order
+from dbsp.kernels.wide_order import FEW, row_order
 
 draw = np.random.default_rng(7)
 
