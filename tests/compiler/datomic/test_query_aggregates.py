@@ -67,6 +67,24 @@ def test_aggregates(name: str, values: list[Any], arguments: tuple[Any, ...], ex
     assert equal_values(aggregate(name, values, *arguments), expected)
 
 
+NUMBERS = (
+    st.floats(allow_nan=False, allow_infinity=False, min_value=-1e150, max_value=1e150)
+    | st.integers(-(2**70), 2**70)
+    | st.decimals(-1000, 1000, places=3)
+    | st.fractions(-9, 9, max_denominator=9)
+)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=12))
+def test_results_are_exact_and_rounded_once(values: list[Any]) -> None:
+    exact = list(map(Fraction, values))
+    mean = sum(exact) / len(exact)
+    assert aggregate("avg", values) == float(mean)
+    assert aggregate("variance", values) == float(sum((value - mean) ** 2 for value in exact) / len(exact))
+    if any(isinstance(value, float) for value in values):
+        assert aggregate("sum", values) == float(sum(exact))
+
+
 def test_infinite_and_missing_numbers() -> None:
     assert math.isnan(aggregate("sum", [math.inf, -math.inf]))
     assert math.isnan(aggregate("variance", [math.inf, 1.0]))
