@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES
 from dbsp.datomic import Database, connect, q, why
 from dbsp.errors import DbspError, EvaluationError
 
@@ -48,6 +50,20 @@ def test_the_mean_of_longs_is_exact() -> None:
             sides.setdefault(a < 0, []).append(a)
         expected = [(side, float(Fraction(sum(longs), len(longs)))) for side, longs in sorted(sides.items())]
         assert live.rows() == conn.db().q(query) == expected
+
+
+def test_the_sum_of_doubles_follows_the_changes() -> None:
+    conn = connect(":memory:", schema={":a": {":db/valueType": ":db.type/double"}, ":g": {}})
+    query = "[:find ?g (sum ?a) :with ?e :where [?e :a ?a] [?e :g ?g]]"
+    live = conn.subscribe(query)
+    values = [0.1, 1e16, -1e16, 0.2, 5e-324, 1e308, 1e308, -1e308, math.inf, -math.inf, -0.0]
+    for start, end in ((0, 4), (0, 7), (3, 8), (4, 9), (2, 10), (10, 11)):
+        conn.transact([{":db/id": 100 + at, ":a": values[at], ":g": "x"} for at in range(start, end)])
+        gone = [at for at in range(len(values)) if not start <= at < end]
+        conn.transact([[":db/retract", 100 + at, ":a"] for at in gone])
+        found = [total for _, total in live.rows()]
+        assert repr(found) == repr([total for _, total in conn.db().q(query)])
+        assert repr(found) == repr([AGGREGATES["sum"].evaluate(values[start:end])])
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def _call(
         match name:
             case "count":
                 return count()
-            case "sum" if kind is Kind.NUMBER:
+            case "sum" if kind in NUMERIC:
                 return col(column).sum()
             case "avg" if kind is Kind.NUMBER:
                 return mean_of_longs(col(column))

@@ -60,7 +60,7 @@ def total(values: Values) -> Any:
     _check_numbers("sum", values)
     if any(isinstance(value, float) for value in values):
         special = _special_sum(values)
-        return _double("sum", _exact_sum(values)) if special is None else special
+        return _rounded(_exact_sum(values)) if special is None else special
     return add(*sorted(values, key=total_order))
 
 
@@ -163,6 +163,14 @@ def _special_sum(values: Values) -> float | None:
 
 def _is_finite(value: float | Decimal) -> bool:
     return value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
+
+
+def _rounded(exact: Fraction) -> float:
+    """Return the nearest double, which is an infinity beyond the range, as IEEE 754 says."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
 
 
 def _double(name: str, exact: Fraction) -> float:

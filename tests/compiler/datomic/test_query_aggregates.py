@@ -89,15 +89,14 @@ def test_infinite_and_missing_numbers() -> None:
     assert math.isnan(aggregate("sum", [math.inf, -math.inf]))
     assert math.isnan(aggregate("variance", [math.inf, 1.0]))
     assert aggregate("avg", [math.inf, 1]) == math.inf
-    with pytest.raises(EvaluationError, match="sum: the result is beyond the range of a double"):
-        aggregate("sum", [1e308, 1e308])
+    assert aggregate("sum", [1e308, 1e308]) == math.inf
+    assert aggregate("sum", [-1e308, -1e308, 5]) == -math.inf
+    assert aggregate("sum", [0.5, 10**400]) == math.inf
 
 
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("sum", [1e308, 1e308]),
-        ("sum", [0.5, 10**400]),
         ("avg", [10**400, 1]),
         ("median", [10**400, 10**400 + 1]),
         ("variance", [1e308, -1e308]),
