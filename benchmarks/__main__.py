@@ -7,6 +7,7 @@ code is 1 if they are not.
 
 `kernels` measures the inner loops, `growth` the tick of each operator by the size of its state,
 `groups` the tick of one row by the size of its group, for aggregates and functions of an order,
+`loads` the load of operators with rows that fit a word and with wide rows,
 `circuit` the cost of a large idle circuit, `scaling` the exponent of triangles by the size of the
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
@@ -84,6 +85,8 @@ from benchmarks.kernels import measure_kernels
 from benchmarks.kills import KILLS as KILLED
 from benchmarks.kills import measure_kills
 from benchmarks.limited_memory import LIMITS, measure_limits
+from benchmarks.load_widths import ROWS as LOADS
+from benchmarks.load_widths import measure_load_widths
 from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.pauses import ROWS as PAUSES
 from benchmarks.pauses import TICKS as AGES
@@ -116,6 +119,7 @@ from benchmarks.report import (
     print_growth,
     print_kills,
     print_limits,
+    print_load_widths,
     print_passing,
     print_planner,
     print_rates,
@@ -194,6 +198,7 @@ class What(StrEnum):
     kernels = "kernels"
     growth = "growth"
     groups = "groups"
+    loads = "loads"
     circuit = "circuit"
     scaling = "scaling"
     planner = "planner"
@@ -232,6 +237,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.kernels: [],
     What.growth: [],
     What.groups: [],
+    What.loads: [],
     What.circuit: [],
     What.scaling: [],
     What.planner: [],
@@ -291,9 +297,9 @@ def main(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Only contestants (operators of `growth`, functions of `groups`, queries of `planner`, "
-            "rewritings, shapes, programs of `recursion`, queries of `datomic`, circuits of `faults` and "
-            "`kills`) whose name contains this."
+            help="Only contestants (operators of `growth` and `loads`, functions of `groups`, queries of "
+            "`planner`, rewritings, shapes, programs of `recursion`, queries of `datomic`, circuits of "
+            "`faults` and `kills`) whose name contains this."
         ),
     ] = None,
     count: Annotated[
@@ -346,6 +352,11 @@ def main(
         with console.status("groups"):
             sizes = dict(measure_group_sizes(decades, only=part))
         print_group_sizes(console, sizes)
+    if what in (What.all, What.loads):
+        rows = one_of(LOADS, size, what)
+        with console.status("loads"):
+            widths = list(measure_load_widths(rows, only=part))
+        print_load_widths(console, rows, widths)
     if what in (What.all, What.scaling):
         powers = one_of(POWERS, size, what)
         with console.status("scaling"):

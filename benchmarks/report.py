@@ -20,6 +20,7 @@ from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
 from benchmarks.kills import Killed
 from benchmarks.limited_memory import LimitedLoad
+from benchmarks.load_widths import LoadWidths
 from benchmarks.planner import STRATEGIES, Planned, Times
 from benchmarks.rewrites import Figures, Rewritten
 from benchmarks.scaling import BATCH, Scaling
@@ -353,6 +354,20 @@ def print_bulk_loads(console: Console, rows: int, loads: Sequence[BulkLoad]) -> 
         table.add_column(name, justify="right")
     for load in loads:
         table.add_row(load.way, f"{load.seconds:.1f}", f"{load.peak / 1e6:,.0f}", f"{load.kept / 1e6:,.0f}")
+    console.print(table)
+
+
+def print_load_widths(console: Console, rows: int, loads: Sequence[LoadWidths]) -> None:
+    """One line per operator."""
+    title = f"loads: {rows:,} rows that fit a word (narrow) and that do not (wide), for each row"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("operator")
+    for name in ("narrow", "wide", "ratio", "results (wide)"):
+        table.add_column(name, justify="right")
+    for load in loads:
+        narrow, wide = load.seconds["narrow"], load.seconds["wide"]
+        times = f"{narrow / rows * 1e9:,.0f} ns", f"{wide / rows * 1e9:,.0f} ns", f"{wide / narrow:.2f}"
+        table.add_row(load.case, *times, f"{load.results['wide']:,}")
     console.print(table)
 
 

@@ -41,6 +41,9 @@ from benchmarks.inspected import ShownCircuit, measure_inspected_ticks, print_in
 from benchmarks.kernels import measure_kernels
 from benchmarks.kills import measure_kills
 from benchmarks.limited_memory import LIMITS, measure_limits
+from benchmarks.load_widths import CASES as LOAD_CASES
+from benchmarks.load_widths import ROWS as LOADS
+from benchmarks.load_widths import measure_load_widths
 from benchmarks.patterns import PATTERNS
 from benchmarks.patterns import WORKLOADS as PATTERNS_OF
 from benchmarks.pauses import TICKS as AGES
@@ -57,6 +60,7 @@ from benchmarks.report import (
     print_growth,
     print_kills,
     print_limits,
+    print_load_widths,
     print_planner,
     print_rates,
     print_results,
@@ -522,6 +526,18 @@ def test_the_cost_of_an_inspector() -> None:
 
 
 @pytest.mark.slow
+def test_loads_by_width(capsys: pytest.CaptureFixture[str]) -> None:
+    loads = list(measure_load_widths(LOADS["tiny"]))
+    assert [load.case for load in loads] == list(LOAD_CASES)
+    assert all(set(load.seconds) == {"narrow", "wide"} for load in loads)
+    assert loads[0].results == {"narrow": LOADS["tiny"], "wide": LOADS["tiny"]}
+    assert all(load.results["wide"] for load in loads)
+    print_load_widths(Console(), LOADS["tiny"], loads)
+    printed = capsys.readouterr().out
+    assert all(case in printed for case in LOAD_CASES)
+    assert [load.case for load in measure_load_widths(9, only="top")] == ["top 3 of a group"]
+
+
 def test_the_ways_to_load_many_rows() -> None:
     loads = list(measure_bulk_loads(BULK["tiny"], parts=10))
     assert [load.way for load in loads] == list(WAYS)
