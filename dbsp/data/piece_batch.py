@@ -41,11 +41,6 @@ class PieceBatch(Batch):
     def __len__(self) -> int:
         return len(self.sum())
 
-    @property
-    def waits(self) -> bool:
-        """Whether the pieces are not summed yet."""
-        return self._sum is None
-
     def sum(self) -> Batch:
         """Return the sum as a batch of its own, which may be a `RunBatch`."""
         if self._sum is None:
@@ -68,7 +63,7 @@ class PieceBatch(Batch):
 
 def in_pieces(batch: Batch | None) -> bool:
     """Return whether a batch has pieces that are not summed yet."""
-    return isinstance(batch, PieceBatch) and batch.waits
+    return isinstance(batch, PieceBatch) and batch._sum is None
 
 
 def summed_later(pieces: list[Piece]) -> Batch | None:

@@ -29,6 +29,7 @@ from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.key_ranges import KEY_BITS
 from dbsp.kernels.thread_count import threads
 from dbsp.kernels.thread_pool import in_pieces
+from dbsp.parallel.packed_part import layout_of
 
 Part: TypeAlias = tuple[Codes, Codes]
 """Rows and their weights."""
@@ -41,9 +42,6 @@ PIECE = 1 << 15
 
 MOST_RANGES = 256
 """Rows are moved to so many ranges at a time: more places would not fit the cache."""
-
-WORD = 64
-"""Rows that fit so many bits are sorted as one number each."""
 
 FEW_THREADS = 4
 """Up to so many threads gain little from a sort by ranges over a sort in place."""
@@ -63,8 +61,7 @@ def is_wide(rows: Codes, columns: Codes | None = None) -> bool:
     chosen = np.arange(rows.shape[1]) if columns is None else columns
     if len(rows) < LARGE or len(chosen) < 2:
         return False
-    low, high = column_limits(rows, chosen).reshape(2, -1).tolist()
-    return sum([(most - least).bit_length() for least, most in zip(low, high, strict=True)]) > WORD
+    return layout_of(column_limits(rows, chosen).reshape(1, 2, -1), 1) is None
 
 
 def sorts_in_place(rows: Codes) -> bool:
@@ -88,7 +85,7 @@ def consolidate(rows: Codes, weights: Codes) -> Part:
 
 def consolidate_sole(rows: Codes, weights: Codes) -> Part:
     """As `consolidate`, for arrays that nobody else reads: the result may be in their memory."""
-    if len(rows) < LARGE or sorts_in_place(rows) or is_sorted(rows):
+    if _stays(rows):
         return consolidate_owned(rows, weights)
     return sort_parts([(rows, weights)], np.arange(rows.shape[1]))
 
@@ -102,7 +99,7 @@ def project(rows: Codes, weights: Codes, columns: Codes) -> Part:
 
 def sort_sole(rows: Codes) -> Codes:
     """Return different rows, sorted: nobody else reads them, and it may happen in their memory."""
-    if len(rows) < LARGE or sorts_in_place(rows) or is_sorted(rows):
+    if _stays(rows):
         return sort_owned(rows)
     return sort_parts([(rows, np.ones(len(rows), np.int64))], np.arange(rows.shape[1]), distinct=True)[0]
 
@@ -115,6 +112,11 @@ def rearrange(rows: Codes, weights: Codes, order: Codes) -> Part:
     if not _pays(rows):
         return kernels.rearrange(rows, weights, order)
     return sort_parts([(rows, weights)], order, distinct=True)
+
+
+def _stays(rows: Codes) -> bool:
+    """Return whether rows that nobody else reads are sorted by one kernel, in their own memory."""
+    return len(rows) < LARGE or sorts_in_place(rows) or is_sorted(rows)
 
 
 def _pays(rows: Codes) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged
 from dbsp.data.batch import Batch
-from dbsp.data.masks import all_true, rows_where
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.operators.linear.filter import filter_rows
 from dbsp.state.sorted_run import SortedRun
 
 
@@ -87,4 +87,4 @@ def divided(source: Step, negated: bool) -> tuple[EnteringValue, EnteringValue]:
 
 def part_of(delta: Batch, chosen: Mask) -> Batch | None:
     """Return the chosen rows of a delta, or None if there are none."""
-    return delta if all_true(chosen) else Batch(*rows_where(chosen, delta.rows, delta.weights)) or None
+    return filter_rows(delta, chosen) or None

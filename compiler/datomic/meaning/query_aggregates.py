@@ -174,11 +174,11 @@ def _rounded(exact: Fraction) -> float:
 
 
 def _double(name: str, exact: Fraction) -> float:
-    try:
-        return float(exact)
-    except OverflowError:
+    value = _rounded(exact)
+    if math.isinf(value):
         message = f"{name}: the result is beyond the range of a double"
-        raise EvaluationError(message, code="value-out-of-range") from None
+        raise EvaluationError(message, code="value-out-of-range")
+    return value
 
 
 def _check_numbers(name: str, values: Values) -> None:
