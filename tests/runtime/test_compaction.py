@@ -108,7 +108,9 @@ OBJECTS = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=2).map(tuple)
         | st.lists(inner, max_size=2).map(frozenset)
-        | st.lists(inner, max_size=2).map(Record)
+        # A record and a tuple of the same items are different values that are equal for Python, so
+        # a dictionary of rows refuses both: no tuple here begins like a record.
+        | st.lists(inner, max_size=1).map(lambda items: Record(("record", *items)))
     ),
     max_leaves=4,
 )
