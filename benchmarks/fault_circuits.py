@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 import dbsp
+from benchmarks.table_totals import Totals
 from dbsp import Circuit, Run, Stream, col, count
 from dbsp.circuit.graph import Graph
 
@@ -99,6 +100,7 @@ def keyed(circuit: Circuit) -> None:
     circuit.output("a", a)
     circuit.output("joined", a.join(b, on=["s"]))
     circuit.output("numbered", b.number_rows())
+    circuit.output("totals", Totals()(b))
 
 
 def ranking(circuit: Circuit) -> None:

@@ -143,7 +143,7 @@ def _summing(rows: int, store: Store | None) -> Run:
 
 
 def measure_age(ticks: int, parts: int = 10, every: int = 1_000) -> Iterator[Age]:
-    """Step a run with a table and traces of about as many rows at any time; yield its age."""
+    """Step a run with traces of about as many rows at any time; yield its age."""
     rows = min(20_000, 10 * ticks)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)

@@ -190,7 +190,7 @@ class SetMethods(graph.Stream):
         The numbers are first, first + step, ... in the order of insertion. Rows of one tick are
         numbered in the order of the columns `by`, then of the whole row. A number is never used
         twice, so the result depends on the ticks and not only on the set; `row_number` gives
-        positions in an order. O(|delta| log |delta|) per tick; the state is a table entry per row.
+        positions in an order. O(|delta| log n) per tick; the state is a trace of the result.
 
         Parameters:
             by: the columns that order the rows of one tick: a name or several.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +17,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from benchmarks.fault_circuits import CIRCUITS, FaultCircuit
+from benchmarks.table_totals import Totals
 from dbsp import (
     Circuit,
     CircuitError,
@@ -29,15 +28,8 @@ from dbsp import (
     col,
     count,
 )
-from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.operator import Operator
+from dbsp.circuit.graph import Graph
 from dbsp.circuit.operator_roles import depends_on_ticks
-from dbsp.circuit.step import Step
-from dbsp.circuit.step_scope import StepScope
-from dbsp.data.batch import Batch
-from dbsp.data.schema import Schema
-from dbsp.data.types import INT
-from dbsp.kernels import consolidate
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.runtime import table_parts
 from dbsp.runtime.savepoint import SavedRuns, Savepoint
@@ -360,44 +352,6 @@ def test_every_kind_of_state_is_restored(circuit: FaultCircuit, limit: int | Non
         }
         assert views(run) == views(right)
         before = views(run)
-
-
-@dataclass(frozen=True)
-class Totals(Operator):
-    """The rows with the sum of the weights so far, kept in a table."""
-
-    input_counts = range(1, 2)
-
-    def schema(self, *inputs: Schema) -> Schema:
-        return Schema((*inputs[0].names, "total"), (*inputs[0].types, INT))
-
-    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
-        return TotalsStep(sources[0], scope)
-
-
-class TotalsStep(Step):
-    def __init__(self, source: Step, scope: StepScope) -> None:
-        super().__init__()
-        self.source = source
-        self.totals: Any = scope.new_table()
-
-    def step(self) -> None:
-        self.out = None
-        changed = []
-        batch = self.source.out
-        if batch is None:
-            return
-        for row, weight in zip(batch.rows.tolist(), batch.weights.tolist(), strict=True):
-            key = tuple(row)
-            total = self.totals.pop(key, 0)
-            if total:
-                changed.append(((*row, total), -1))
-            if total + weight:
-                self.totals[key] = total + weight
-                changed.append(((*row, total + weight), 1))
-        if changed:
-            codes, weights = np.array([row for row, _ in changed]), np.array([w for _, w in changed])
-            self.out = Batch(*consolidate(codes, weights)) or None
 
 
 def totals() -> Run:

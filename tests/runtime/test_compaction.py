@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
+from benchmarks.table_totals import Totals
 from dbsp import Branch, Circuit, CircuitError, Record, Run, col, count
 from dbsp.data.interner import Interner
 from dbsp.runtime import compaction
@@ -74,6 +75,7 @@ def values_circuit(**options: Any) -> Run:
     circuit.output("changes", given_.differentiate())
     circuit.output("latest", given_.group_by("k").agg(v=col("l").max()))
     circuit.output("numbered", given_.number_rows())
+    circuit.output("totals", Totals()(given_))
     circuit.output("constant", circuit.constant({("fixed",): 1}, {"x": str}))
     circuit.output("struct", struct)
     circuit.output("names", struct.map(name=col("s").field("name"), tags=col("s").field("tags")).distinct())
@@ -246,14 +248,14 @@ def test_values_of_delayed_rows_are_kept() -> None:
 
 
 def test_values_in_tables_are_kept() -> None:
-    circuit = Circuit("numbers")
-    circuit.output("numbers", circuit.input("a", x=str).number_rows())
+    circuit = Circuit("totals")
+    circuit.output("totals", Totals()(circuit.input("a", x=str)))
     run = circuit.start()
     run.step({"a": [("a",), ("b",)]})
     run.interner.encode_many(["key", "value", "unused"])
-    numbers, _ = run.scope.tables
-    numbers[(run.interner.encode("key"),)] = run.interner.encode("value")
-    numbers.commit()
+    (totals,) = run.scope.tables
+    totals[(run.interner.encode("key"),)] = run.interner.encode("value")
+    totals.commit()
     run.compact()
     assert set(run.interner.decode_many(run.interner.ids)) == {"a", "b", "key", "value"}
 
