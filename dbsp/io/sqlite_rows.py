@@ -20,8 +20,10 @@ from dbsp.data.zset import ZSet
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError, counted, shorten
 from dbsp.io.cell_text import OutOfRange, code_of, in_range
+from dbsp.io.facts import Facts
 from dbsp.io.problems import MAX_PROBLEMS, missing_file
 from dbsp.io.results import text_of
+from dbsp.io.row_pieces import PIECE, RowPieces
 from dbsp.io.sorted_pieces import sorted_pieces
 from dbsp.io.term_text import value_of
 
@@ -33,8 +35,10 @@ _PIECE = 1 << 14
 
 def read_table(
     path: Path, table: str, schema: Schema, relation: str, ranges: Mapping[str, IntRange] = NO_RANGES
-) -> list[tuple[Any, ...]]:
+) -> Facts:
     """Return the rows of a table or view, its columns in their order; NULL is the empty text.
+
+    An Arrow table, or a list of tuples if the rows are few or have constructed values.
 
     Raises InputError, with the file, the table and the row (counted from 1), if there is no such
     table, if it has too few or too many columns, and for a value that does not fit its column.
@@ -42,27 +46,34 @@ def read_table(
     if not path.is_file():
         raise missing_file(str(path), f"database (for relation '{relation}')")
     with _opened(path) as database:
-        rows = _select(database, path, table, schema, relation)
-        fitted_rows: list[tuple[Any, ...]] = []
+        cursor = _select(database, path, table, schema, relation)
+        pieces = RowPieces(schema, ranges)
         problems: list[str] = []
         code = "wrong-type"
-        for number, row in enumerate(rows, 1):
-            try:
-                fitted_rows.append(_fitted(row, schema, ranges))
-            except ValueError as error:
-                code = code if problems else code_of(error)
-                problems.append(f"{path}: row {number} of '{table}' (for relation '{relation}'): {error}")
-                if len(problems) >= MAX_PROBLEMS:
-                    problems.append(f"... and perhaps more; only the first {MAX_PROBLEMS} are shown")
-                    break
+        first = 1
+        while len(problems) < MAX_PROBLEMS and (rows := cursor.fetchmany(PIECE)):
+            if not pieces.take(list(zip(*rows, strict=True))):
+                fitted_rows: list[tuple[Any, ...]] = []
+                for number, row in enumerate(rows, first):
+                    try:
+                        fitted_rows.append(_fitted(row, schema, ranges))
+                    except ValueError as error:
+                        code = code if problems else code_of(error)
+                        place = f"{path}: row {number} of '{table}' (for relation '{relation}')"
+                        problems.append(f"{place}: {error}")
+                        if len(problems) >= MAX_PROBLEMS:
+                            problems.append(f"... and perhaps more; only the first {MAX_PROBLEMS} are shown")
+                            break
+                pieces.add(fitted_rows)
+            first += len(rows)
     if problems:
         raise InputError("\n".join(problems), code=code)
-    return fitted_rows
+    return pieces.facts()
 
 
 def _select(
     database: sqlite3.Connection, path: Path, table: str, schema: Schema, relation: str
-) -> Iterator[tuple[Any, ...]]:
+) -> sqlite3.Cursor:
     names = [
         name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
     ]
