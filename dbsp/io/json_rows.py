@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from json.decoder import JSONDecodeError
 from typing import IO, Any
 
+from dbsp.data.columns import decode_column
 from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
@@ -16,7 +17,7 @@ from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import InputError, counted, shorten
 from dbsp.io.cell_text import NotInt64, OutOfRange, code_of, in_range
 from dbsp.io.facts import Facts
-from dbsp.io.json_terms import Members, json_text, term_of_json
+from dbsp.io.json_terms import Members, json_column, term_of_json
 from dbsp.io.problems import MAX_PROBLEMS, DataError
 from dbsp.io.row_pieces import PIECE, RowPieces
 from dbsp.io.sorted_pieces import sorted_pieces
@@ -271,17 +272,22 @@ def write_json_lines(zset: ZSet, file: IO[bytes]) -> None:
 
 def _json_lines(zset: ZSet, *, objects: bool) -> Iterator[list[str]]:
     """Yield the JSON texts of the rows, sorted, in pieces."""
-    names = [json.dumps(name) for name in zset.schema.names]
-    types = zset.schema.types
+    names, types = zset.schema.names, zset.schema.types
+    form = _row_form(names, objects)
     for piece in sorted_pieces(zset, _PIECE):
-        lines = []
-        for row in zset.schema.decode_rows(piece, zset.interner):
-            texts = [json_text(type_, value, objects) for type_, value in zip(types, row, strict=True)]
-            if objects:
-                texts = [f"{name}: {text}" for name, text in zip(names, texts, strict=True)]
-            inside = ", ".join(texts)
-            lines.append("null" if not names else f"{{{inside}}}" if objects else f"[{inside}]")
-        yield lines
+        columns = [
+            json_column(type_, decode_column(type_, piece[:, at], zset.interner), objects)
+            for at, type_ in enumerate(types)
+        ]
+        yield [form % row for row in zip(*columns, strict=True)] if names else ["null"] * len(piece)
+
+
+def _row_form(names: Sequence[str], objects: bool) -> str:
+    """Return the text of a row with `%s` in the place of each value."""
+    if not objects:
+        return f"[{', '.join('%s' for _ in names)}]"
+    members = (json.dumps(name).replace("%", "%%") + ": %s" for name in names)
+    return f"{{{', '.join(members)}}}"
 
 
 def _encoded(text: str) -> bytes:

@@ -15,6 +15,8 @@ from dbsp.data.terms import Branch, Record, parts_of
 from dbsp.data.types import Constructor, Field, Structure, Type
 from dbsp.io.cell_text import OutOfRange, in_range
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
 
 class Members:
     """A JSON object with all of its members, so that a duplicate member is detected."""
@@ -24,10 +26,16 @@ class Members:
         self.members = dict(pairs)
 
 
-def json_text(type_: Type, value: Any, objects: bool) -> str:
-    """Return the value of a column as JSON. O(length)."""
-    if type_.structure is None:
-        return json.dumps(value, ensure_ascii=False)
+def json_column(type_: Type, values: list[Any], objects: bool) -> list[str]:
+    """Return the JSON text of each value of a column, one or more. O(length)."""
+    if type_.structure is not None:
+        return [_term_text(type_, value, objects) for value in values]
+    if type_.kind in ("int", "float"):  # no text has a comma
+        return _ENCODER.encode(values)[1:-1].split(", ")
+    return [*map(_ENCODER.encode, values)]
+
+
+def _term_text(type_: Type, value: Any, objects: bool) -> str:
     texts: list[str] = []
     waiting: list[str | tuple[Type, Any]] = [(type_, value)]
     while waiting:
@@ -35,7 +43,7 @@ def json_text(type_: Type, value: Any, objects: bool) -> str:
         if isinstance(item, str):
             texts.append(item)
         elif item[0].structure is None or item[1] is None:
-            texts.append(json.dumps(item[1], ensure_ascii=False))
+            texts.append(_ENCODER.encode(item[1]))
         else:
             waiting.extend(reversed(_pieces(item[0].structure, item[1], objects)))
     return "".join(texts)
@@ -48,7 +56,7 @@ def _pieces(structure: Structure, value: Any, objects: bool) -> list[str | tuple
     tag = json.dumps(f"${name}")
     pieces: list[str | tuple[Type, Any]] = []
     for field, part in zip(fields, parts_of(value), strict=True):
-        pieces += [", ", f"{json.dumps(field.name, ensure_ascii=False)}: ", (field.type, part)]
+        pieces += [", ", f"{_ENCODER.encode(field.name)}: ", (field.type, part)]
     if objects:
         inside = ["{", *pieces[1:], "}"]
         return [f"{{{tag}: ", *inside, "}"] if name else inside

@@ -135,17 +135,13 @@ def write_table(path: Path, table: str, zset: ZSet) -> None:
         )
         number = {text: id for id, text in database.execute(f"SELECT id, symbol FROM {_name(_SYMBOLS)}")}
         marks = ", ".join("?" for _ in symbols) or "1"
-        database.executemany(
-            f"INSERT INTO {_name('_' + table)} VALUES ({marks})",
-            (
-                tuple(
-                    number[text_of(value)] if text else _stored(value)
-                    for value, text in zip(row, symbols, strict=True)
-                )
-                for piece in sorted_pieces(zset, _PIECE)
-                for row in zset.schema.decode_rows(piece, zset.interner)
-            ),
-        )
+        for piece in sorted_pieces(zset, _PIECE):
+            stored = [
+                _stored(decode_column(type_, piece[:, column], zset.interner), number if text else None)
+                for column, (type_, text) in enumerate(zip(zset.schema.types, symbols, strict=True))
+            ]
+            rows = zip(*stored, strict=True) if stored else [()] * len(piece)
+            database.executemany(f"INSERT INTO {_name('_' + table)} VALUES ({marks})", rows)
         database.execute("COMMIT")
 
 
@@ -159,9 +155,14 @@ def _texts(zset: ZSet, symbols: list[bool]) -> set[str]:
     return texts
 
 
-def _stored(value: Any) -> Any:
-    """Return a number as SQLite stores it; NaN as a text, since SQLite has NULL in its place."""
-    return "nan" if value != value else value
+def _stored(values: list[Any], number: Mapping[str, int] | None) -> list[Any]:
+    """Return the values of a column as SQLite stores them: the numbers of texts, if there are some.
+
+    NaN is a text, since SQLite has NULL in its place.
+    """
+    if number is not None:
+        return [number[text_of(value)] for value in values]
+    return ["nan" if value != value else value for value in values]
 
 
 def _view(table: str, schema: Schema, symbols: list[bool]) -> str:
