@@ -17,7 +17,7 @@ from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import SchemaError, counted, shorten
 from dbsp.io.cell_text import CELLS, arrow_type, code_of, in_range
-from dbsp.io.line_layout import is_header, layout_hint, refuse_binary, typed_columns
+from dbsp.io.line_layout import has_empty_line, is_header, layout_hint, refuse_binary, typed_columns
 from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines
 from dbsp.io.term_text import TermTextError, cell_end, value_of
@@ -158,6 +158,8 @@ class _Reader:
             for place, name in zip(self.columns, wanted, strict=True):
                 names[place] = name
             included = list(wanted)
+        if len(names) > 1 and has_empty_line(data):
+            return None  # the bulk parser would make a row of empty texts of it
         try:
             table = csv.read_csv(
                 pa.BufferReader(data),

@@ -7,6 +7,7 @@ that are not text are recognised by their first bytes.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Mapping, Sequence
 
@@ -20,6 +21,16 @@ _ARROW = (b"ARROW1\0\0", b"FEA1\0", b"\xff\xff\xff\xff")
 _PARQUET = b"PAR1"
 """The first and the last bytes of Parquet files."""
 _WORD = re.compile(r'"?[^\W\d][\w .-]*"?\Z')
+
+
+def has_empty_line(data: bytes) -> bool:
+    """Return whether a line has no text.
+
+    >>> has_empty_line(b"a\\n\\nb\\n"), has_empty_line(b"a\\r\\nb\\r\\n")
+    (True, False)
+    """
+    begins = data[:5].removeprefix(codecs.BOM_UTF8).startswith((b"\n", b"\r\n"))
+    return begins or b"\n\n" in data or b"\n\r\n" in data
 
 
 def layout_hint(line: str, schema: Schema, delimiter: str, relation: str) -> str | None:

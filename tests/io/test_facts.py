@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import datetime as dt
 import io
 import math
@@ -19,7 +20,7 @@ from dbsp.data.terms import Record
 from dbsp.data.types import define_structures, structure_type
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError
-from dbsp.io.facts import _Reader, read_facts
+from dbsp.io.facts import _Reader, parse_facts, read_facts
 from dbsp.io.json_rows import write_json_rows
 from dbsp.io.places import Medium, Place, write_place
 from dbsp.io.problems import DataError
@@ -316,6 +317,19 @@ def test_files_are_replaced(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["path.csv"]
     with pytest.raises(InputError, match=r"path.csv/x.csv: cannot be written: .* \[unwritable-file\]"):
         write_place(Place(Medium.TEXT, path / "x.csv", "x"), ZSet({(1,): 1}))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("at", [0, 1, 20_000])
+def test_an_empty_line_of_a_large_file_of_texts_is_no_row(end: str, at: int) -> None:
+    lines = ["a\tb"] * 20_000
+    lines.insert(at, "")
+    schema, data = Schema.of(x=str, y=str), end.join([*lines, ""]).encode()
+    message = rf"r.facts:{at + 1}:1: error: relation 'r' has 2 columns, got an empty line \[wrong-arity\]"
+    for start in (b"", codecs.BOM_UTF8):
+        with pytest.raises(DataError, match=message):
+            parse_facts(start + data, "r.facts", schema, "r")
+    assert len(parse_facts(data, "r.facts", Schema.of(x=str), "r", delimiter=",")) == 20_001
 
 
 @pytest.mark.parametrize("write", [write_lines, write_json_rows])
