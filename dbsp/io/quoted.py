@@ -11,6 +11,8 @@ import codecs
 from collections.abc import Iterator
 from typing import TypeAlias
 
+import numpy as np
+
 Cell: TypeAlias = tuple[str, int, int, int]
 """The text of a cell, the number of its line, and in that line its column (from 0) and length."""
 
@@ -34,6 +36,29 @@ def lines_of(data: bytes) -> list[bytes]:
     if not lines[-1]:
         lines.pop()
     return [line.removesuffix(b"\r") for line in lines]
+
+
+def is_plainly_quoted(data: bytes, delimiter: bytes) -> bool:
+    """Return whether every quotation mark begins or ends a cell on one line, or is doubled within.
+
+    All readers of RFC 4180 read such lines in the same way. `delimiter` is one byte. O(bytes).
+    """
+    if delimiter == _QUOTE.encode():
+        return False
+    text = np.frombuffer(b"\n" + data + b"\n", np.uint8)
+    marks = np.flatnonzero(text == ord(_QUOTE))
+    if len(marks) % 2:
+        return False
+    first, last = marks[::2], marks[1::2]
+    doubled = first[1:] == last[:-1] + 1
+    separates = np.zeros(256, np.bool_)
+    separates[[ord("\n"), ord("\r"), ord(delimiter)]] = True
+    begins, ends = separates[text[first - 1]], separates[text[last + 1]]
+    begins[1:] |= doubled
+    ends[:-1] |= doubled
+    line_ends = np.flatnonzero(text == ord("\n"))
+    on_one_line = np.searchsorted(line_ends, first) == np.searchsorted(line_ends, last)
+    return bool(begins.all() and ends.all() and on_one_line.all())
 
 
 def quoted_lines(data: bytes, delimiter: str, headers: bool) -> Iterator[tuple[int, str, list[Cell]]]:

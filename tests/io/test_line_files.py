@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -17,11 +18,14 @@ from hypothesis import strategies as st
 from dbsp.compiler.datalog.meaning.directives import fact_source, result_target
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
-from dbsp.io import unpack
+from dbsp.io import facts, unpack
+from dbsp.io.facts import parse_facts
 from dbsp.io.places import read_place, write_place
 from dbsp.io.problems import DataError
+from dbsp.io.quoted import is_plainly_quoted
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from tests.io.support import NAMED, read, refused, rows_of
+from tests.profiles import examples
 
 
 @pytest.mark.parametrize("data", ["0\tx\t1\n5\ty\t6\n", "0\tx\t1\n5\ty\t+6\n"])
@@ -81,6 +85,64 @@ def test_quotes_that_do_not_fit(tmp_path: Path) -> None:
     assert text.startswith("rel.facts:1:1: error: column 'id' of relation 'rel' expects a whole number, got")
 
 
+CELLS = st.sampled_from(
+    ["1", '"2"', "a", '"b"', '"c,d"', '"e""f"', '""""', '""', "", '"g\nh"', 'i"j', '"k"l', '"', ' "m"', "é"]
+)
+LINES = st.lists(CELLS, min_size=2, max_size=2).map(",".join) | st.lists(CELLS, max_size=3).map(",".join)
+
+
+@settings(deadline=None, max_examples=examples(300))
+@given(
+    st.lists(LINES, max_size=5),
+    st.sampled_from(["\n", "\r\n"]),
+    *[st.booleans()] * 3,
+    st.sampled_from([None, (0, 1), (1, 0), (0, 2)]),
+)
+def test_the_bulk_parser_reads_what_the_reader_of_lines_reads(
+    lines: list[str],
+    end: str,
+    is_text: bool,
+    headers: bool,
+    quoted: bool,
+    columns: tuple[int, int] | None,
+) -> None:
+    data = end.join([*lines, ""]).encode()
+    schema = Schema.of(x=str if is_text else int, y=str)
+
+    def found() -> Any:
+        try:
+            return rows_of(
+                parse_facts(data, "a.csv", schema, "a", ",", headers, quoted=quoted, columns=columns)
+            )
+        except DataError as error:
+            return str(error)
+
+    with patch.object(facts, "_SMALL", -1):
+        in_bulk = found()
+    with patch.object(facts._Reader, "_read_in_bulk", lambda self, data: None):
+        assert in_bulk == found()
+
+
+@pytest.mark.parametrize(
+    ("data", "plain"),
+    [
+        ('"a","b"\n"c""d",""\n', True),
+        ('"a","b"\r\n1,""""', True),
+        ('"a\nb",1\n', False),
+        ('a"b,"c"\n', False),
+        ('"a" ,1\n', False),
+        (' "a",1\n', False),
+        ('"a"b,1\n', False),
+        ('"a,1\n"', False),
+        ('"""\n"\n', False),
+        ('"a\n', False),
+    ],
+)
+def test_which_quotes_are_plain(data: str, plain: bool) -> None:
+    assert is_plainly_quoted(data.encode(), b",") == plain
+    assert not is_plainly_quoted(data.encode(), b'"')
+
+
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 rows = st.lists(st.tuples(st.integers(INT64_MIN, INT64_MAX), texts, st.floats(allow_nan=False)))
 WAYS: list[dict[str, str]] = [
@@ -103,8 +165,8 @@ def test_written_files_are_read_back(
     for some in (rows, rows[1:]):
         zset = ZSet.from_rows(some, schema=schema).distinct()
         assert write_place(result_target("rel", parameters, folder), zset) == 0
-        facts = read_place(fact_source("rel", parameters, folder), schema, "rel")
-        assert ZSet.from_rows(rows_of(facts), schema=schema) == zset
+        change = read_place(fact_source("rel", parameters, folder), schema, "rel")
+        assert ZSet.from_rows(rows_of(change), schema=schema) == zset
 
 
 def test_printed_rows_have_a_frame(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
