@@ -292,7 +292,7 @@ def _checked(codes: Codes, low: int, high: int) -> Codes:
 
 def _encode_interned(array: pa.Array, type_: Type, interner: Interner) -> Codes:
     if type_.kind == "object" and not pa.types.is_decimal(array.type):
-        return encode_column(type_.optional(), [_frozen(value) for value in array.to_pylist()], interner)
+        return encode_column(type_.optional(), [frozen(value) for value in array.to_pylist()], interner)
     if not pa.types.is_dictionary(array.type):
         if pa.types.is_string_view(array.type):
             array = array.cast(pa.large_string())
@@ -313,12 +313,12 @@ def _encode_interned(array: pa.Array, type_: Type, interner: Interner) -> Codes:
     return ids[_ints(indices)]
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
     """Return a hashable value: a tuple for a list, the tuple of the fields for a struct."""
     if isinstance(value, list):
-        return tuple(map(_frozen, value))
+        return tuple(map(frozen, value))
     if isinstance(value, dict):
-        return tuple(map(_frozen, value.values()))
+        return tuple(map(frozen, value.values()))
     return value
 
 

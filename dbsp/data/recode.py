@@ -74,10 +74,20 @@ def _recode(codes: Codes, old: Type, source: Interner, new: Type, interner: Inte
         return None
     if old.kind == "int" and new.kind == "float":
         return float_codes(codes.astype(np.float64))
-    if {old.kind, new.kind} == {"int", "float"}:
+    if {old.kind, new.kind} == {"int", "float"} or _is_unlike(old, new):
         raise InputError(f"expected a column of type {new}, got one of type {old}", code="schema-mismatch")
     distinct, inverse = distinct_codes(codes)
     values = decode_column(old.required(), distinct, source)
     if new.kind == "object" and old.kind in ("list", "struct"):
         values = list(map(as_tuples, values))  # a caller does not know the class of a struct
     return encode_column(new, values, interner)[inverse]
+
+
+def _is_unlike(old: Type, new: Type) -> bool:
+    """Return whether one is a list where the other is a struct, at any depth: both are tuples."""
+    if {old.kind, new.kind} == {"list", "struct"}:
+        return True
+    if old.kind != new.kind or new.kind not in ("list", "struct"):
+        return False
+    types = {part.name: part.type for part in new.parts}
+    return any(part.name in types and _is_unlike(part.type, types[part.name]) for part in old.parts)

@@ -6,7 +6,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
@@ -14,6 +14,9 @@ from dbsp.errors import InputError, shorten
 from dbsp.io.data_files import DataFile, Source
 from dbsp.io.file_rows import ColumnChoice, FileRows, Part, parsed_texts
 from dbsp.io.unpacking_stream import UnpackingStream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _BLOCK = 2**24
 _LARGE = 2**20
@@ -78,8 +81,8 @@ class NdjsonRows(FileRows):
                     warned = True
                     warnings.warn(
                         f"{file.shown}: reading line by line, which is 20 times slower, because PyArrow "
-                        "refuses a value, such as values of several types in one column; Parquet files are "
-                        "always read by column",
+                        "refuses a value, such as values of several types in one column, or takes a text "
+                        "in a list for a time; Parquet files are always read by column",
                         UserWarning,
                         stacklevel=2,
                     )
@@ -87,7 +90,7 @@ class NdjsonRows(FileRows):
             first += part[2]
 
     def _in_bulk(self, block: bytes, fields: Schema) -> Part | None:
-        """Return the rows of some lines, or None if PyArrow refuses one of them."""
+        """Return the rows of some lines, or None if PyArrow refuses or may misread one of them."""
         import pyarrow as pa
         from pyarrow import json as arrow_json
 
@@ -117,6 +120,12 @@ class NdjsonRows(FileRows):
                 table = table.set_column(place, name, parsed_texts(table.column(place), type_))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
+        for name in self._expected(fields).keys() - dict(types).keys():
+            place = table.schema.get_field_index(name)
+            if place < 0:  # no row of the block has this member
+                table = table.append_column(name, pa.nulls(table.num_rows))
+            elif _may_differ(table.schema.field(place).type, fields.type_of(name)):
+                return None
         return tuple(table.column_names), table.columns, table.num_rows
 
     def _by_line(self, block: bytes, fields: Schema, file: DataFile, first: int) -> Part:
@@ -162,8 +171,8 @@ _NULL_FIRST = re.compile(rb"\s*null")
 _NULL_LATER = re.compile(rb"\n[ \t\r]*null")
 """The beginning of a line with `null` instead of an object."""
 
-_PARSED_LATER = ("time", "timestamptz")
-"""The kinds that PyArrow parses in texts, but not in JSON."""
+_PARSED_LATER = ("date", "time", "timestamp", "timestamptz")
+"""The kinds that PyArrow parses in texts; in JSON it takes numbers for some, and ignores zones."""
 _IN_TEXTS = ("date", "time", "timestamp", "timestamptz", "decimal", "bytes")
 
 
@@ -188,9 +197,33 @@ def _problem(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
 
 
+def _may_differ(arrow: pa.DataType, type_: Type) -> bool:
+    """Return whether PyArrow may have read other values than the file has, at any depth.
+
+    It takes texts for times if all texts of a column have that form, and among objects ints for
+    floats if one number is a float.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(arrow) or (type_.kind == "object" and pa.types.is_floating(arrow)):
+        return True
+    return any(_may_differ(arrow.field(at).type, type_) for at in range(arrow.num_fields))
+
+
 def _value(type_: Type | None, value: Any) -> Any:
     """Return a JSON value as a value of the type; the value itself if it does not fit."""
-    if type_ is None or type_.kind not in _IN_TEXTS:
+    if type_ is None:
+        return value
+    if type_.kind == "object":
+        from dbsp.data.frames import frozen
+
+        return frozen(value)
+    if type_.kind == "list" and isinstance(value, list):
+        return [_value(type_.element, each) for each in value]
+    if type_.kind == "struct" and isinstance(value, dict):
+        types = {part.name: part.type for part in type_.parts}
+        return {name: _value(types.get(name), each) for name, each in value.items()}
+    if type_.kind not in _IN_TEXTS:
         return value
     if type_.kind == "decimal" and type(value) in (int, float):
         value = repr(value)
@@ -200,7 +233,7 @@ def _value(type_: Type | None, value: Any) -> Any:
 
     try:
         return parsed_texts(pa.array([value]), type_)[0].as_py()
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, UnicodeEncodeError):
         return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -410,3 +411,19 @@ def test_uint64_in_a_column_of_floats(number: int) -> None:
     circuit.output("o", circuit.input("a", x=float))
     for column in (np.array([number], np.uint64), pd.Series([number], dtype="uint64")):
         assert circuit.start().step({"a": {"x": column}})["o"].rows() == [(float(number),)]
+
+
+@pytest.mark.parametrize(
+    ("given_", "wanted", "found"),
+    [
+        ([{"a": 1}], "list[int]", "{a: int}"),
+        ([[1]], "{a: int}", "list[int]"),
+        ([[{"a": 1}]], "list[list[int]]", "list[{a: int}]"),
+        ([{"a": [1]}], "{a: {b: int}}", "{a: list[int]}"),
+    ],
+)
+def test_a_list_is_no_struct(given_: list[Any], wanted: str, found: str) -> None:
+    """Both are tuples in Python, but rows with a dict for a list are refused, too."""
+    message = f"column 'x': expected a column of type {re.escape(wanted)}, got one of type {re.escape(found)}"
+    with pytest.raises(InputError, match=message):
+        encode_table(pa.table({"x": given_}), Schema.of(x=wanted), Interner())
