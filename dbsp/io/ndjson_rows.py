@@ -96,12 +96,13 @@ class NdjsonRows(FileRows):
 
         from dbsp.data.arrow_types import parsed_type
 
-        texts = {name: type_ for name, type_ in self._expected(fields).items() if type_.kind in _PARSED_LATER}
-        types = [
-            (name, pa.string() if name in texts else parsed)
-            for name, type_ in self._expected(fields).items()
+        expected = self._expected(fields)
+        texts = {name: type_ for name, type_ in expected.items() if type_.kind in _PARSED_LATER}
+        types = {
+            name: pa.string() if name in texts else parsed
+            for name, type_ in expected.items()
             if name in texts or (parsed := parsed_type(type_)) is not None
-        ]
+        }
         if _NULL_FIRST.match(block) or _NULL_LATER.search(block):
             return None  # PyArrow reads such a line as an object, or ends the process
         try:
@@ -109,7 +110,7 @@ class NdjsonRows(FileRows):
                 pa.BufferReader(block),
                 read_options=arrow_json.ReadOptions(block_size=2**22),
                 parse_options=arrow_json.ParseOptions(
-                    explicit_schema=pa.schema(types),
+                    explicit_schema=pa.schema(list(types.items())),
                     unexpected_field_behavior="infer",
                     newlines_in_values=False,
                 ),
@@ -120,11 +121,11 @@ class NdjsonRows(FileRows):
                 table = table.set_column(place, name, parsed_texts(table.column(place), type_))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
-        for name in self._expected(fields).keys() - dict(types).keys():
+        for name, type_ in expected.items():
             place = table.schema.get_field_index(name)
             if place < 0:  # no row of the block has this member
                 table = table.append_column(name, pa.nulls(table.num_rows))
-            elif _may_differ(table.schema.field(place).type, fields.type_of(name)):
+            elif name not in types and _may_differ(table.schema.field(place).type, type_):
                 return None
         return tuple(table.column_names), table.columns, table.num_rows
 
