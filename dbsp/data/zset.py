@@ -331,7 +331,8 @@ class ZSet(Displayed):
     def to_pandas(self, weight_column: str | None = "weight") -> Any:
         """Return a pandas frame of the rows and their weights; see `to_arrow`.
 
-        A column of ints with None becomes a column of objects, so that the ints stay exact.
+        A column of ints with None becomes a column of objects, so that the ints stay exact. In a
+        column of floats pandas has NaN for None, so a frame cannot tell the two apart.
 
         Parameters:
             weight_column: the name of the column of weights. If None, a row of weight n occurs n
