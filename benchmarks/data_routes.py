@@ -6,6 +6,7 @@ follow later changes. The times are wall-clock, because all three use several co
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,10 @@ import pyarrow.parquet
 
 import dbsp
 from dbsp import Circuit, Run, count
+from dbsp.data.frames import schema_of_arrow
+from dbsp.io.facts import read_facts
+from dbsp.io.json_rows import parse_json_rows
+from dbsp.io.sqlite_rows import read_table
 
 ROWS = {"tiny": 2_000, "small": 200_000, "medium": 2_000_000}
 GROUPS = 1_000
@@ -139,12 +144,29 @@ def _files(data: pa.Table, folder: Path) -> Iterator[Route]:
         f"insert into rows values ({marks})",
         zip(*(column.to_pylist() for column in data.columns), strict=True),
     )
+    database.commit()
     query = "select * from rows"
     yield Route(
         "SQLite query (Python)",
         lambda: dbsp.read_database(query, database),
         lambda: pl.read_database(query, database),
     )
+    yield from _inputs(data, folder)
+
+
+def _inputs(data: pa.Table, folder: Path) -> Iterator[Route]:
+    """Yield the files that only `.input` of a program reads, and the table of a database."""
+    schema = schema_of_arrow(data)
+    facts, quoted, array = (folder / name for name in ("rows.facts", "quoted.facts", "rows.json"))
+    for path, delimiter, quotes in ((facts, "\t", "none"), (quoted, ",", "all_valid")):
+        layout = pa.csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quotes)
+        pa.csv.write_csv(data, path, layout)
+    rows = [list(row) for row in zip(*(column.to_pylist() for column in data.columns), strict=True)]
+    array.write_text(json.dumps(rows))
+    yield Route("fact file", lambda: read_facts(facts, schema))
+    yield Route("fact file, quoted", lambda: read_facts(quoted, schema, delimiter=",", quoted=True))
+    yield Route("JSON array", lambda: parse_json_rows(array.read_bytes(), "rows.json", schema, "rows"))
+    yield Route("SQLite table", lambda: read_table(folder / "rows.sqlite", "rows", schema, "rows"))
 
 
 def measure_routes(rows: int, repeat: int = 3) -> Iterator[Throughput]:
@@ -173,9 +195,9 @@ def _fastest(work: Callable[[], tuple[float, Counts]], expected: Counts, repeat:
 
 
 def _step(shape: str, route: Route) -> tuple[float, Counts]:
-    run, change = start(shape), route.change()
+    run = start(shape)
     before = time.perf_counter()
-    run.step({"rows": change})
+    run.step({"rows": route.change()})
     return time.perf_counter() - before, dict(run.view("counts").rows())
 
 
